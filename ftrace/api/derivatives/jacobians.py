@@ -151,7 +151,7 @@ def forward_call(
         blocks = [_split_last(j, y, avals) for j, y in zip(joined, results, strict=True)]
         if check is not None:
             blocks = [list(map(_of_dtype, row, avals)) for row in blocks]
-        return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
+        return finished(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
 
     return call
 
@@ -226,7 +226,7 @@ def jacrev(
             split_first(j, typeof(x), out_avals) for j, x in zip(joined, leaves, strict=True)
         ]
         blocks = [[column[i] for column in per_input] for i in range(n)]
-        return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
+        return finished(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
 
     key = ("jacrev", argnums, has_aux, holomorphic, allow_int, chunk_size, lift)
     return transformed(fun, call, key, f"Reverse-mode Jacobian of {name_of(fun)}.")
@@ -455,13 +455,14 @@ def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     return x if typeof(x).shape == shape else reshape(x, new_sizes=shape)
 
 
-def _finish(
+def finished(
     out_tree: PyTreeDef,
     blocks: list[list[Any]],
     outs: list[Any],
     inputs: tuple[ArgumentSelection, list[Any]],
     has_aux: bool,
 ) -> Any:
+    """Blocks, by result and input, in the structure of a Jacobian, and aux."""
     chosen, leaves = inputs
     result_tree = out_tree.children()[0] if has_aux else out_tree
     rows = []

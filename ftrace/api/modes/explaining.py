@@ -66,7 +66,7 @@ def explain(fun: Callable[..., Any], *args: Any, measure: bool = False) -> Expla
     Args:
         fun: a function, transformed or not; it is traced, and not run without `measure`.
         *args: arguments of the kind that it is called with.
-        measure: also run a `gradient` or `jacobian` in both modes, and say how long each takes:
+        measure: also run a `gradient` or `jacobian` in each mode, and say how long each takes:
             the least of three calls after a first one.
 
     Returns:
@@ -87,8 +87,11 @@ def explain(fun: Callable[..., Any], *args: Any, measure: bool = False) -> Expla
     ways: dict[str, Callable[..., Any]] = {}
     while hasattr(inner, "__ftrace__"):
         if hasattr(inner, "choice") and choice is None:
-            ways = inner.ways if inner is fun else {}
-            choice = inner.choice(*args)
+            found: ModeChoice = inner.choice(*args)
+            choice = found
+            ways = dict(inner.ways) if inner is fun else {}
+            if found.mixed is None:
+                ways.pop("mixed", None)
         inner, key = inner.__ftrace__
         words.append(f"{key[0]} of ")
     stages = [Stage("function", "".join(words) + name_of(inner))]

@@ -18,21 +18,24 @@ from ftrace.api.calls import (
     transformed,
 )
 from ftrace.api.derivatives.autodiff import aux_trees, check_scalar, grad
-from ftrace.api.derivatives.jacobians import forward_call, jacfwd, jacrev
+from ftrace.api.derivatives.jacobians import finished, forward_call, inputs_of, jacfwd, jacrev
 from ftrace.api.derivatives.unit_vectors import Chunk, check_chunk, resolved, total
-from ftrace.api.modes.predicted_work import ModeChoice, programs, work
+from ftrace.api.modes.chain_products import blocks, plan
+from ftrace.api.modes.predicted_work import CALL, ModeChoice, programs, work
 from ftrace.control.functions import FlatFunction, flatten_call
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import DtypeError, TreeError
 from ftrace.core.lazy import lazy
-from ftrace.core.trace import attempting
+from ftrace.core.trace import attempting, ctx, is_staged
 from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.quiet import quietly
+from ftrace.interpreters.staging import trace_to_jaxpr
 from ftrace.lifting.restart import Restart
 
 P = ParamSpec("P")
 MODES: Final = ("auto", "forward", "reverse")
 REMEMBERED: Final = 256  # signatures
+TRACED: Final = 10 * CALL  # work of tracing an operation, and of choosing where to cut
 
 _structured_jacobian = lazy("ftrace.sparse.structured_jacobians", "structured_jacobian")
 
@@ -86,7 +89,7 @@ def gradient(
     )
     reverse = grad(fun, argnums, has_aux, holomorphic, lift=lift)
     options = Choosing(fun, argnums, has_aux, holomorphic, chunk_size, lift, scalar=True)
-    return options.function("gradient", mode, forward, reverse)
+    return options.function("gradient", mode, forward, reverse, reverse)
 
 
 def jacobian(
@@ -107,7 +110,10 @@ def jacobian(
     Args:
         fun, argnums, has_aux, holomorphic, chunk_size, lift: as in `jacfwd`.
         allow_int: as in `jacrev`; reverse mode only.
-        mode: "reverse", "forward", or "auto": what takes less work, as in `gradient`.
+        mode: "reverse", "forward", or "auto": what takes less work, as in `gradient`, or a mixture
+            of both: where few numbers are live the program is cut, parts are differentiated in the
+            mode that is better for each, and their Jacobians multiplied or sent through others, in
+            the order of least work.
         flat: one matrix for all: a row for each element of the result, a column for each of the
             arguments, in the order of their leaves (pqR's form of a gradient).
         structured: the Jacobian by its structure, of a function of one real array (and others that
@@ -130,6 +136,9 @@ def jacobian(
                [0., 3., 2.]])
         >>> ftrace.jacobian(lambda x: x**2, structured=True)(np.ones((1000, 1000)))
         <Diagonal 1000000 x 1000000, float64, 8,000,000 bytes>
+
+    Source: of mixtures, U. Naumann, Optimization of Generalized Jacobian Chain Products without
+    Memory Constraints, 2020.
     """
     check_callable(fun, "jacobian")
     if structured:
@@ -143,9 +152,10 @@ def jacobian(
     forward = jacfwd(fun, argnums, has_aux, holomorphic, chunk_size, lift=lift)
     reverse = jacrev(fun, argnums, has_aux, holomorphic, allow_int, chunk_size, lift=lift)
     options = Choosing(fun, argnums, has_aux, holomorphic, chunk_size, lift, allow_int=allow_int)
+    mixed = options.mixed(reverse)
     if flat:
-        forward, reverse = options.flattened(forward), options.flattened(reverse)
-    return options.function("jacobian", mode, forward, reverse, flat)
+        forward, reverse, mixed = map(options.flattened, (forward, reverse, mixed))
+    return options.function("jacobian", mode, forward, reverse, mixed, flat)
 
 
 class Choosing:
@@ -176,6 +186,7 @@ class Choosing:
         mode: str,
         forward: Callable[..., Any],
         reverse: Callable[..., Any],
+        mixed: Callable[..., Any],
         flat: bool = False,
     ) -> Callable[..., Any]:
         """The derivative as a function with the signature of the user's."""
@@ -184,7 +195,7 @@ class Choosing:
                 f"mode of {what} must be one of {MODES}, not {brief(mode)}.",
                 'Leave it out, or give "forward" or "reverse".',
             )
-        ways = {"forward": forward, "reverse": reverse}
+        ways = {"forward": forward, "reverse": reverse, "mixed": mixed}
 
         def choice(*args: Any, **kwargs: Any) -> ModeChoice:
             return self.choice(args, kwargs) if mode == "auto" else ModeChoice(mode, "as asked for")
@@ -197,6 +208,32 @@ class Choosing:
         made: Any = transformed(self.fun, call, key, f"{what.title()} of {name_of(self.fun)}.")
         made.choice, made.ways = choice, ways
         return made
+
+    def mixed(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """The Jacobian as a product of those of parts; `otherwise` where one mode is as good."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            chosen, leaves, flat = inputs_of(
+                self.fun, self.argnums, args, kwargs, self.holomorphic, "jacobian"
+            )
+            with quietly():
+                found = self._in_parts(flat, leaves, (*args, *kwargs.values()))
+            if found is None:
+                return otherwise(*args, **kwargs)
+            return finished(flat.out_tree, found, [], (chosen, leaves), False)
+
+        return call
+
+    def _in_parts(
+        self, flat: FlatFunction, leaves: list[Any], given: tuple[Any, ...]
+    ) -> list[list[Any]] | None:
+        """The blocks of a Jacobian that is best made of parts."""
+        avals = list(map(typeof, leaves))
+        if self.scalar or self.has_aux or self.chunk is not None or not avals:
+            return None
+        jaxpr, captured = self._restart(lambda: trace_to_jaxpr(flat, avals), given)
+        found = plan(jaxpr, jaxpr.invars[len(captured) :])
+        return found and blocks(*found, [*captured, *leaves])
 
     def flattened(self, made: Callable[..., Any]) -> Callable[..., Any]:
         """The blocks of a Jacobian as one matrix."""
@@ -219,7 +256,7 @@ class Choosing:
     def choice(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModeChoice:
         """The mode for arguments like these."""
         leaves, tree = flatten_call(args, kwargs)
-        key = (tree, *map(_kind, leaves))
+        key = (tree, is_staged(ctx.trace), *map(_kind, leaves))
         found = self._known.get(key)
         if found is None:
             found = self._chosen(args, kwargs)
@@ -256,9 +293,33 @@ class Choosing:
             return ModeChoice("reverse", f"it cannot be traced ({type(error).__name__})")
         passes = -(-inputs // count) if count else 0
         costs = passes * work(forward), work(reverse)
+        mixed = self._mixed_work(flat, avals, given)
+        if mixed is not None and mixed < min(costs):
+            why = "less work in parts, whose Jacobians are multiplied"
+            return ModeChoice("mixed", why, inputs, results, *costs, mixed)
         if costs[0] < costs[1]:
-            return ModeChoice("forward", "less work", inputs, results, *costs)
-        return ModeChoice("reverse", "no more work", inputs, results, *costs)
+            return ModeChoice("forward", "less work", inputs, results, *costs, mixed)
+        return ModeChoice("reverse", "no more work", inputs, results, *costs, mixed)
+
+    def _mixed_work(
+        self, flat: FlatFunction, avals: list[ShapedArray], given: tuple[Any, ...]
+    ) -> int | None:
+        """The work of a Jacobian in parts; None where one mode is as good.
+
+        Where it is not compiled, the program is traced and cut at every call.
+        """
+        there: list[bool] = []
+
+        def in_parts(*leaves: Any) -> list[Any]:
+            found = self._in_parts(flat, list(leaves), given)
+            there.append(found is not None)
+            return [b for row in found or () for b in row]
+
+        with attempting(), quietly():
+            jaxpr, _ = trace_to_jaxpr(in_parts, avals)
+        if not all(there):
+            return None
+        return work(jaxpr) + (0 if is_staged(ctx.trace) else TRACED * len(jaxpr.eqns))
 
     def _wanted(self, flat: FlatFunction) -> int:
         """How many of the results are differentiated."""

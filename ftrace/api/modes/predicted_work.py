@@ -5,8 +5,11 @@ multiplications, a loop its iterations (`UNKNOWN_TURNS` where their number is no
 its dearer side; and each operation `CALL` elements more for being called.
 """
 
+from __future__ import annotations
+
+import functools
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ftrace.api.derivatives.jacobians import backward_pass, forward_pass
 from ftrace.control.functions import FlatFunction
@@ -28,10 +31,11 @@ class ModeChoice:
     """Which mode a derivative is taken in, and why.
 
     Attributes:
-        mode: "forward" or "reverse".
+        mode: "forward", "reverse" or "mixed".
         why: a sentence.
         inputs, results: elements of what is differentiated, and of the result; None: not counted.
         forward, reverse: the work of each mode, in elements; None: not counted.
+        mixed: the work of the best product of parts; None: no better than one mode.
     """
 
     mode: str
@@ -40,6 +44,7 @@ class ModeChoice:
     results: int | None = None
     forward: int | None = None
     reverse: int | None = None
+    mixed: int | None = None
 
     def __str__(self) -> str:
         text = f"{self.mode} mode: {self.why}"
@@ -47,34 +52,64 @@ class ModeChoice:
             return text
         return (
             f"{text} ({self.results} results by {self.inputs} inputs; predicted work in elements: "
-            f"forward {self.forward:,}, reverse {self.reverse:,})"
+            f"forward {self.forward:,}, reverse {self.reverse:,}"
+            f"{'' if self.mixed is None else f', mixed {self.mixed:,}'})"
         )
+
+
+class Work(NamedTuple):
+    """The work of a program: how often an operation is called, and elements."""
+
+    calls: int
+    elements: int
+
+    def times(self, turns: int) -> Work:
+        """Of so many iterations."""
+        return Work(turns * self.calls, turns * self.elements)
+
+    def and_then(self, other: Work) -> Work:
+        """Of both."""
+        return Work(self.calls + other.calls, self.elements + other.elements)
+
+    @property
+    def total(self) -> int:
+        """In elements."""
+        return CALL * self.calls + self.elements
 
 
 def work(jaxpr: Jaxpr) -> int:
     """The work of a program, in elements."""
-    return sum(map(_work_of, jaxpr.eqns))
+    return _work_of(jaxpr).total
 
 
-def _work_of(eqn: Eqn) -> int:
+def _work_of(jaxpr: Jaxpr) -> Work:
+    return functools.reduce(Work.and_then, map(worked, jaxpr.eqns), Work(0, 0))
+
+
+def worked(eqn: Eqn) -> Work:
+    """The work of an equation."""
+    call = Work(1, 0)
     loop = layout(eqn)
     if loop is not None:
         turns = UNKNOWN_TURNS if loop.length is None else loop.length
-        return CALL + turns * (work(loop.body) + (work(loop.cond) if loop.cond else 0))
+        turn = _work_of(loop.body)
+        if loop.cond:
+            turn = turn.and_then(_work_of(loop.cond))
+        return call.and_then(turn.times(turns))
     arms = branches(eqn)
     if arms:
-        return CALL + max(map(work, arms))
+        return call.and_then(max(map(_work_of, arms), key=lambda w: w.total))
     sizes = [v.aval.size for v in (*eqn.invars, *eqn.outvars)]
     each = element(eqn)
     if each is not None:
-        return CALL + max(sizes) * max(1, len(each.eqns))
-    inner = sum(work(j) for _, j in subjaxprs(eqn.params))
-    if inner:
-        return inner
+        return Work(1, max(sizes) * max(1, len(each.eqns)))
+    inner = [_work_of(j) for _, j in subjaxprs(eqn.params)]
+    if any(w.total for w in inner):
+        return functools.reduce(Work.and_then, inner)
     if way(eqn.primitive, Product) is not None and 0 not in sizes:
         a, b, c = sizes[:3]  # of shapes (m, k), (k, n) and (m, n)
-        return CALL + round((a * b * c) ** 0.5)
-    return CALL + max(sizes, default=0)
+        return Work(1, round((a * b * c) ** 0.5))
+    return Work(1, max(sizes, default=0))
 
 
 def programs(
