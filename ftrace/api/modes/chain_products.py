@@ -3,7 +3,7 @@
 Between cuts a Jacobian is taken in forward or in reverse mode; what is known of one side is
 multiplied by it as a matrix, or goes through the other side as tangents or as cotangents. Which of
 them, and in which order, takes least work is found by dynamic programming over the cuts.
-(U. Naumann, Optimization of Generalized Jacobian JacobianChain Products without Memory Constraints, 2020.)
+(U. Naumann, Optimization of Generalized Jacobian Chain Products without Memory Constraints, 2020.)
 """
 
 from __future__ import annotations
