@@ -152,3 +152,68 @@ def test_bad_input_is_named(made):
         made(np.sum, chunk_size=0)
     with pytest.raises(DtypeError, match="function first"):
         made(1.0)
+
+
+# ---------------------------------------------------------------------------------- its work
+
+
+def test_unit_vectors_are_not_multiplied_by_the_first_matrix():
+    w = [np.random.default_rng(k).standard_normal((6, 6)) for k in range(3)]
+
+    def mlp(x):
+        for each in w:
+            x = np.tanh(x @ each)
+        return np.sum(x)
+
+    jaxpr = ftrace.make_jaxpr(ftrace.laplacian(mlp))(X)
+    batched = [
+        e for e in jaxpr.eqns if e.primitive.name == "dot_general" and e.outvars[0].aval.ndim == 2
+    ]
+    assert len(batched) == 2
+    assert sum(e.primitive.name == "tanh" for e in jaxpr.eqns) == 3
+    np.testing.assert_allclose(
+        ftrace.laplacian(mlp)(X), np.trace(ftrace.hessian(mlp)(X)), rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x, m: m @ x.reshape(-1),
+        lambda x, m: x.reshape(-1) @ m,
+        lambda x, m: np.tensordot(x, m.reshape(2, 3, 6), 2),
+        lambda x, m: np.tensordot(m.reshape(6, 3, 2), x, ((2, 1), (0, 1))),
+        lambda x, m: np.tensordot(m.reshape(2, 3, 2, 3), x, ((2, 1), (0, 1))),
+        lambda x, m: x @ m.reshape(12, 3).T,
+        lambda x, m: np.outer(x, m[0]),
+        lambda x, m: np.vdot(x, x) * m,
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda f: f, ftrace.jit])
+def test_products_of_inputs_of_any_rank_and_matrices(product, wrap):
+    def f(p):
+        return np.sum(np.sin(product(p["x"], A)) * p["s"] ** 2) + np.sum(np.cos(A[0] @ p["y"]))
+
+    p = {"s": 0.7, "x": X.reshape(2, 3), "y": C / 6}
+
+    def flat(v):
+        return f({"s": v[0], "x": v[1:7].reshape(2, 3), "y": v[7:]})
+
+    v = np.concatenate([[0.7], X, C / 6])
+    wanted = np.trace(ftrace.hessian(flat)(v))
+    np.testing.assert_allclose(wrap(ftrace.laplacian(f))(p), wanted, rtol=1e-11)
+
+
+def test_functions_of_elements_keep_what_is_not_taken_exactly_zero():
+    x = np.array([0.0, 1.0, 4.0])
+
+    def f(x):
+        return np.sum(np.where(x > 0, np.sqrt(np.where(x > 0, x, 1.0)), 0.0) ** 3)
+
+    assert np.isfinite(ftrace.laplacian(f)(x))
+    np.testing.assert_allclose(ftrace.laplacian(f)(x), np.sum(0.75 * x[1:] ** -0.5), rtol=1e-14)
+    relu = ftrace.laplacian(lambda x: np.sum(np.maximum(np.sqrt(x) - 1.5, 0.0) ** 2))
+    np.testing.assert_allclose(
+        relu(x[1:]),
+        np.trace(ftrace.hessian(lambda x: np.sum(np.maximum(np.sqrt(x) - 1.5, 0.0) ** 2))(x[1:])),
+    )

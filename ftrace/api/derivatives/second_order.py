@@ -4,6 +4,8 @@ The diagonal is a series of order 2 (Taylor mode) for each element. The Laplacia
 the function: `LaplacianTrace` has, beside a value and its tangents in all directions, the sum of
 its second derivatives. For y = g(x) that sum is g'(x) L + the sum over the directions t of
 g''(x)[t, t], of which only the last is an operation on all directions, and zero where g is linear.
+Where g acts on elements one by one it is g''(x) times the sum of squares of t. The directions are
+unit vectors until the first operation; a product of them and a matrix is that matrix.
 """
 
 from __future__ import annotations
@@ -23,10 +25,13 @@ from ftrace.api.derivatives.unit_vectors import (
     looped,
     loops,
     resolved,
+    total,
 )
 from ftrace.core import trace as core
-from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.avals import ShapedArray, strengthen, typeof
 from ftrace.core.dtypes import is_inexact
+from ftrace.core.kinds import way
+from ftrace.core.lower import Pointwise, Product
 from ftrace.core.primitive import NONDIFFERENTIABLE, Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
 from ftrace.core.zero import ZERO
@@ -37,7 +42,9 @@ from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.tangents import instantiate
 from ftrace.lifting.restart import Eager
 from ftrace.primitives.arithmetic import mul
-from ftrace.primitives.linear import add, reduce_sum
+from ftrace.primitives.linear import add, broadcast_in_dim, reduce_sum, transpose
+from ftrace.primitives.shape import reshape
+from ftrace.primitives.slicing import pad
 
 P = ParamSpec("P")
 
@@ -164,6 +171,34 @@ def laplacian(
     return transformed(fun, call, key, f"Laplacian of {name_of(fun)}.")
 
 
+class Units:
+    """Unit vectors by all elements of an input, which are no array yet.
+
+    Args:
+        array: them as an array, [directions, *shape].
+        aval: of the input.
+        start: the direction of its first element.
+    """
+
+    __slots__ = ("array", "aval", "start")
+
+    def __init__(self, array: Any, aval: ShapedArray, start: int) -> None:
+        self.array, self.aval, self.start = array, aval, start
+
+    def placed(self, rows: Any) -> Any:
+        """Tangents that are `rows` in the directions of this input, and zero in others."""
+        count, shape = typeof(self.array).shape[0], typeof(rows).shape
+        after = count - self.start - shape[0]
+        if not self.start and not after:
+            return rows
+        config = ((self.start, after, 0), *(((0, 0, 0),) * (len(shape) - 1)))
+        return pad(rows, typeof(rows).dtype.type(0), padding_config=config)
+
+
+def _array(tangents: Any) -> Any:
+    return tangents.array if type(tangents) is Units else tangents
+
+
 class WithLaplacian(Tracer):
     """A value, its tangents along axis 0, and the sum of its second derivatives along them."""
 
@@ -215,13 +250,74 @@ class LaplacianTrace(Trace):
         ):
             outs = [WithLaplacian(self, y, ZERO, ZERO) for y in row(*primals)]
         else:
-            ys, tangents, curved = self._along(row, primals, [x.tangents for x in operands])
-            sums = curved
-            if any(x.sums is not ZERO for x in operands):
-                pushed = jvp_flat(row, primals, [x.sums for x in operands])[1]
-                sums = list(map(_plus, pushed, curved))
-            outs = [WithLaplacian(self, *parts) for parts in zip(ys, tangents, sums, strict=True)]
+            live = [k for k, x in enumerate(operands) if x.tangents is not ZERO]
+            found = None
+            if len(live) == 1:
+                found = self._by_elements(primitive, operands, live[0], params)
+                if found is None:
+                    found = self._of_units(primitive, operands, live[0], params)
+            outs = self._by_rule(row, operands) if found is None else [found]
         return outs if primitive.multiple else outs[0]
+
+    def _by_elements(
+        self, row: Primitive, operands: Sequence[WithLaplacian], live: int, params: dict[str, Any]
+    ) -> WithLaplacian | None:
+        """A smooth function of one array's elements: two derivatives serve all directions."""
+        moving = operands[live]
+        if live in row.linear_in or row.decides or row.multiple or way(row, Pointwise) is None:
+            return None
+        if any(x.sums is not ZERO for k, x in enumerate(operands) if k != live):
+            return None
+        primals = [x.primal for x in operands]
+        one = broadcast_in_dim(
+            moving.aval.dtype.type(1), shape=moving.aval.shape, broadcast_dimensions=()
+        )
+        series = [[one if k == live else ZERO, ZERO] for k in range(len(operands))]
+        ((y, (slope, half)),) = jet_flat(lambda *xs: [row(*xs, **params)], primals, series, 2)
+        if typeof(y) != strengthen(moving.aval):
+            return None
+        if slope is ZERO:
+            return WithLaplacian(self, y, ZERO, ZERO)
+        t = _array(moving.tangents)
+        shape = typeof(t).shape
+        spread = broadcast_in_dim(
+            slope, shape=shape, broadcast_dimensions=tuple(range(1, len(shape)))
+        )
+        bent = half if half is ZERO else mul(_twice(half), reduce_sum(mul(t, t), axes=(0,)))
+        sums = moving.sums if moving.sums is ZERO else mul(slope, moving.sums)
+        return WithLaplacian(self, y, mul(spread, t), _plus(sums, bent))
+
+    def _of_units(
+        self, row: Primitive, operands: Sequence[WithLaplacian], live: int, params: dict[str, Any]
+    ) -> WithLaplacian | None:
+        """A product of all of an input and a matrix: its tangents are the matrix."""
+        product, units = way(row, Product), operands[live].tangents
+        if product is None or type(units) is not Units or operands[live].sums is not ZERO:
+            return None
+        contracted, _ = product.dims(**params)
+        mine, others = contracted if live == 0 else contracted[::-1]
+        if len(mine) != len(units.aval.shape):
+            return None
+        other = operands[1 - live].primal
+        order = [b for _, b in sorted(zip(mine, others, strict=True))]
+        rest = [k for k in range(len(typeof(other).shape)) if k not in order]
+        free = tuple(typeof(other).shape[k] for k in rest)
+        moved = transpose(other, permutation=(*order, *rest))
+        y = row(*(x.primal for x in operands), **params)
+        return WithLaplacian(
+            self, y, units.placed(reshape(moved, new_sizes=(units.aval.size, *free))), ZERO
+        )
+
+    def _by_rule(
+        self, row: Callable[..., list[Any]], operands: Sequence[WithLaplacian]
+    ) -> list[WithLaplacian]:
+        """Any operation, by its derivative rules."""
+        primals = [x.primal for x in operands]
+        ys, tangents, sums = self._along(row, primals, [_array(x.tangents) for x in operands])
+        if any(x.sums is not ZERO for x in operands):
+            pushed = jvp_flat(row, primals, [x.sums for x in operands])[1]
+            sums = list(map(_plus, pushed, sums))
+        return [WithLaplacian(self, *parts) for parts in zip(ys, tangents, sums, strict=True)]
 
     def _along(
         self, row: Callable[..., list[Any]], primals: Sequence[Any], tangents: Sequence[Any]
@@ -261,10 +357,15 @@ def laplacian_flat(
 ) -> tuple[list[Any], list[Any]]:
     """Results, and the sums of their second derivatives along the directions of a basis."""
     trace = LaplacianTrace(ctx.trace, count)
-    inputs = [
-        WithLaplacian(trace, p, t if is_inexact(typeof(p).dtype) else ZERO, ZERO)
-        for p, t in zip(primals, basis, strict=True)
-    ]
+    avals = [typeof(p) for p in primals]
+    whole = count == total(avals)
+    inputs, start = [], 0
+    for p, a, t in zip(primals, avals, basis, strict=True):
+        if not is_inexact(a.dtype):
+            inputs.append(WithLaplacian(trace, p, ZERO, ZERO))
+            continue
+        inputs.append(WithLaplacian(trace, p, Units(t, a, start) if whole else t, ZERO))
+        start += a.size
     for x, p in zip(inputs, primals, strict=True):
         core.freeze(x, p)
     try:
