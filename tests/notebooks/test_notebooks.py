@@ -19,7 +19,13 @@ _spec = importlib.util.spec_from_file_location("executing", Path(__file__).paren
 executing = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(executing)
 
-NAMES = ["01-ten-minute-tour", "02-exploring-the-ir", "03-on-a-gpu"]
+NAMES = [
+    "01-ten-minute-tour",
+    "02-exploring-the-ir",
+    "03-on-a-gpu",
+    "04-statistics",
+    "05-orbits-grids-and-tags",
+]
 SECONDS = 20
 
 
