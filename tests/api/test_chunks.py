@@ -154,6 +154,19 @@ def test_automatic_chunks_fit_in_memory(jacobian, monkeypatch):
     assert sizes[-1] in measured_chunks.SIZES
 
 
+@pytest.mark.by_size
+def test_threads_share_the_directions_of_a_pass():  # A15
+    x = np.linspace(0.2, 1.2, 2000)
+    compiled = ftrace.jit(ftrace.gradient(rosenbrock, mode="forward", chunk_size=256))
+    found = []
+    for threads in (1, 2):
+        with ftrace.config.update(threads=threads):
+            shared = [line for line in compiled.lower(x).launches if "2 threads" in line]
+            assert len(shared) == threads - 1
+            found.append(compiled(x))
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize("chunk", ["auto", ("auto", "auto"), (2, "auto")])
 def test_automatic_chunks_of_hessians(chunk):
     found = ftrace.jit(ftrace.hessian(rosenbrock, chunk_size=chunk))(X)

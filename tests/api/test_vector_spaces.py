@@ -1,4 +1,4 @@
-"""Users' types as vector spaces: their products, and their own addition of derivatives."""
+"""Users' types as vector spaces: products, and their own addition of derivatives (A8, D5)."""
 
 import dataclasses
 

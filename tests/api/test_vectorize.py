@@ -180,7 +180,7 @@ def test_compiled_gradients_and_hessians(program):
 
 
 @pytest.mark.parametrize("policy", ["auto", "cache", "recompute"])
-def test_policies_give_the_same_derivatives(program, policy):
+def test_policies_give_the_same_derivatives(program, policy):  # B9
     f, plain = program
     g = vectorize(f, residuals=policy)
     got = grad(lambda x: fnp.sum(g(x, COLUMN) * WEIGHTS))(X)

@@ -23,3 +23,14 @@ def test_a_table_has_a_line_for_each_chunk_and_size():
     rows = list(forwarddiff.size_rows((10,), 0.0))
     assert [r[-1] for r in rows] == ["reverse", "reverse"]
     assert float(rows[0][2]) == 0.000866
+
+
+def test_table_2_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib", reason="pictures need the extra 'viz'")
+    rows = [
+        [name, "10", "1e-3", "", "", "", "1e-6", "2e-6", "reverse"]
+        for name in forwarddiff.FUNCTIONS
+    ]
+    heads = ["function", "k", "paper", "", "", "", "ftrace", "loop", "mode"]
+    forwarddiff.draw(rows, heads, tmp_path / "table.svg")
+    assert "<svg" in (tmp_path / "table.svg").read_text()

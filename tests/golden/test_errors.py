@@ -1,4 +1,4 @@
-"""Every mistake of `mistakes.py` raises its class with the message of its golden section.
+"""Every mistake of `mistakes.py` raises its class with the message of its golden section (D1).
 
 A message has three sentences: what, with the values and the argument's path; where, in the user's
 file; what to do. The golden files are meant to be read.
