@@ -43,6 +43,39 @@ def test_chunks_are_traced_once_however_many_there_are(jacobian):
         assert all(np.size(c) <= k for c in jaxpr.consts)  # no unit vectors
 
 
+def test_what_all_directions_share_is_computed_before_the_loop():
+    def names(f, x):
+        jaxpr = ftrace.make_jaxpr(ftrace.jacfwd(f, chunk_size=2))(x)
+        (loop,) = (e for e in jaxpr.eqns if e.primitive.name == "scan")
+        inner = {e.primitive.name for e in loop.params["body"].eqns}
+        return {e.primitive.name for e in jaxpr.eqns}, inner
+
+    before, inside = names(lambda x: np.sin(A @ np.exp(x)) * x[0], X)
+    assert {"exp", "cos"} <= before
+    assert not {"exp", "cos", "sin"} & inside
+
+    def looped(x):  # which would keep all its iterations
+        return ftrace.lax.fori_loop(0, 3, lambda i, c: np.sin(c) * x, x)
+
+    before, inside = names(looped, X)
+    assert "scan" in inside
+    wanted = ftrace.jacfwd(looped)(X)
+    found = ftrace.jit(ftrace.jacfwd(looped, chunk_size=2))(X)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-15)
+
+
+def test_shared_values_of_inputs_of_several_kinds_and_constant_results():
+    def g(p, n):
+        return {"y": np.sin(p["w"] @ p["v"]) * n, "c": np.ones(2), "k": np.arange(3)}
+
+    p = {"w": A, "v": X, "n": 3}
+    wanted = ftrace.jacfwd(g)(p, 2.0)
+    found = ftrace.jit(ftrace.jacfwd(g, chunk_size=4))(p, 2.0)
+    for block in ("y", "c"):
+        for name in ("w", "v"):
+            np.testing.assert_allclose(found[block][name], wanted[block][name], rtol=1e-13)
+
+
 @BOTH
 def test_blocks_of_containers_and_aux_come_out_of_a_loop(jacobian):
     def g(p, n):

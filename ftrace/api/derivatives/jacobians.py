@@ -35,13 +35,17 @@ from ftrace.control.functions import FlatFunction
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.jaxpr import Jaxpr, eval_jaxpr, subjaxprs
+from ftrace.core.kinds import layout
 from ftrace.core.tree import PyTreeDef
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_flat
 from ftrace.interpreters.linearize import linearize_flat
+from ftrace.interpreters.linearize import push as push_tape
 from ftrace.interpreters.quiet import quietly
+from ftrace.interpreters.staging import trace_to_jaxpr
 from ftrace.interpreters.tangents import instantiate, zeros
 from ftrace.lifting.restart import Eager
 from ftrace.primitives.convert import convert_element_type
@@ -51,6 +55,8 @@ from ftrace.primitives.slicing import along
 from ftrace.primitives.slicing import slice as slice_row
 
 P = ParamSpec("P")
+Check = Callable[[PyTreeDef, list[Any]], Any] | None
+Push = Callable[..., tuple[list[Any], list[Any]]]
 
 
 def jacfwd(
@@ -105,8 +111,8 @@ def forward_call(
     chunk_size: Any,
     lift: bool,
     *,
-    check: Callable[[PyTreeDef, list[Any]], Any] | None = None,
-    push: Callable[..., tuple[list[Any], list[Any]]] = jvp_flat,
+    check: Check = None,
+    push: Push = jvp_flat,
 ) -> Callable[..., Any]:
     """What `jacfwd` does at a call.
 
@@ -139,7 +145,10 @@ def forward_call(
 
         with quietly():
             if chunk is not None and loops(avals, chunk):
-                stacked = looped(forward, avals, chunk, wanted)
+                one_pass: Callable[[Basis, int], list[Any]] = forward
+                if push is jvp_flat and not has_aux:
+                    one_pass = _pass_of_a_loop(restart, flat, leaves, given, check)
+                stacked = looped(one_pass, avals, chunk, wanted)
                 joined = [_columns(s, total(avals)) for s in stacked]
                 results = [aval(typeof(j).shape[:-1], typeof(j).dtype) for j in joined]
                 if has_aux:
@@ -323,11 +332,11 @@ def check_real(what: str, fun: Any, which: str, avals: Sequence[ShapedArray]) ->
 
 
 def forward_pass(
-    flat: FlatFunction,
+    flat: Callable[..., Sequence[Any]],
     leaves: list[Any],
     basis: list[Any],
     count: int,
-    push: Callable[..., tuple[list[Any], list[Any]]] = jvp_flat,
+    push: Push = jvp_flat,
 ) -> tuple[list[Any], list[Any]]:
     """Results, and their tangents with the batch as last axis."""
     nonzero: list[bool] = []
@@ -351,6 +360,43 @@ def forward_pass(
         next(rest) if z else _no_tangent(y, count) for z, y in zip(nonzero, ys, strict=True)
     ]
     return ys, tangents
+
+
+def _pass_of_a_loop(
+    restart: Eager, flat: FlatFunction, leaves: list[Any], given: tuple[Any, ...], check: Check
+) -> Callable[[Basis, int], list[Any]]:
+    """A pass of a loop over passes: what all of them share is computed before it.
+
+    Where the function has loops itself that would keep all their iterations, and each pass computes
+    them again; so it does of what acts on the outside.
+    """
+    jaxpr, captured = restart(lambda: trace_to_jaxpr(flat, [typeof(x) for x in leaves]), given)
+
+    def fun(*xs: Any) -> list[Any]:
+        return eval_jaxpr(jaxpr, [*captured, *xs])
+
+    along: Push = jvp_flat
+    if not jaxpr.effects and not _has_loop(jaxpr):
+        ys, tape = linearize_flat(fun, leaves, outlives=False)
+
+        def linear(_: Any, __: Any, tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+            live = [t for t, v in zip(tangents, tape.invars, strict=True) if v is not None]
+            return ys, push_tape(tape, live, ys)
+
+        along = linear
+
+    def one_pass(basis: Basis, count: int) -> list[Any]:
+        results, tangents = forward_pass(fun, leaves, basis, count, along)
+        if check is not None:
+            check(flat.out_tree, results)
+        return tangents
+
+    return one_pass
+
+
+def _has_loop(jaxpr: Jaxpr) -> bool:
+    inner = (j for e in jaxpr.eqns for _, j in subjaxprs(e.params))
+    return any(layout(e) is not None for e in jaxpr.eqns) or any(map(_has_loop, inner))
 
 
 def _no_tangent(y: Any, count: int) -> Any:

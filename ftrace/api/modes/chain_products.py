@@ -218,7 +218,7 @@ class Evaluation:
                 fnp.reshape(fnp.transpose(r), (count, *a.shape))
                 for r, a in zip(rows, avals, strict=True)
             ]
-        ys, moved = forward_pass(run, values, basis, count)  # pyright: ignore[reportArgumentType]
+        ys, moved = forward_pass(run, values, basis, count)
         self.env.update(zip((*wanted, *later), ys, strict=True))
         parts = [fnp.reshape(t, (v.aval.size, count)) for t, v in zip(moved, wanted, strict=False)]
         return _joined(parts, 0)
