@@ -25,7 +25,7 @@ def timed(monkeypatch, tmp_path):
         return {301: 9.0, 75: 7.0, 18: 2.0, 4: 3.0, 1: 5.0}[seen[-1]]
 
     monkeypatch.setattr(measured_chunks, "_seconds", seconds)
-    with ftrace.config.update(cache_directory=str(tmp_path)):
+    with ftrace.config.update(cache_directory=str(tmp_path), compile=True):
         yield seen
 
 
@@ -91,7 +91,7 @@ def test_what_random_numbers_cannot_run_has_the_usual_size():
 
 
 def test_a_measured_jacobian_is_right(tmp_path):
-    with ftrace.config.update(cache_directory=str(tmp_path)):
+    with ftrace.config.update(cache_directory=str(tmp_path), compile=True):
         for jacobian in (ftrace.jacfwd, ftrace.jacrev):
             found = ftrace.jit(jacobian(f, chunk_size="auto"))(X)
             np.testing.assert_allclose(found, ftrace.jacfwd(f)(X), rtol=1e-13)

@@ -91,6 +91,10 @@ TRAVERSALS = {
         "control/rows/gating.py", "control/rows/raising.py", "lifting/staging/merging.py",
         "lowering/planning/pipeline.py", "lowering/planning/refusals.py",
     },
+    "where few numbers are live, what may run on random numbers, what would keep iterations": {
+        "api/modes/chain_products.py", "api/derivatives/measured_chunks.py",
+        "api/derivatives/jacobians.py",
+    },
     "repeats": {
         "lowering/rolling/listing.py", "lowering/rolling/literals.py",
         "control/rows/repeats_as_scans.py",
