@@ -5,7 +5,7 @@ The answers depend on the equation's types and params, never on the primitive's 
 
 from typing import Any, TypeVar
 
-from ftrace.core.jaxpr import Eqn, Jaxpr, subjaxprs
+from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr, subjaxprs
 from ftrace.core.lower import (
     Branch,
     Call,
@@ -100,3 +100,12 @@ def layout(eqn: Eqn) -> Layout | None:
     loop = way(eqn.primitive, Iteration)
     found: Any = None if loop is None else loop.layout(len(eqn.invars), **eqn.params)
     return found
+
+
+@cached_on_jaxpr
+def has_loops(jaxpr: Jaxpr) -> bool:
+    """Whether a loop is in a jaxpr, or in one that it holds."""
+    return any(
+        layout(e) is not None or any(has_loops(j) for _, j in subjaxprs(e.params))
+        for e in jaxpr.eqns
+    )

@@ -54,6 +54,10 @@ def test_what_all_directions_share_is_computed_before_the_loop():
     assert {"exp", "cos"} <= before
     assert not {"exp", "cos", "sin"} & inside
 
+    before, inside = names(lambda x: np.exp(x)[np.argsort(x)], X)
+    assert "exp" in before
+    assert "exp" not in inside
+
     def looped(x):  # which would keep all its iterations
         return ftrace.lax.fori_loop(0, 3, lambda i, c: np.sin(c) * x, x)
 

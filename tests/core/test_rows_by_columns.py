@@ -74,8 +74,9 @@ TRAVERSALS = {
         "core/jaxpr.py", "interpreters/linearize.py", "interpreters/staging.py",
         "api/compiled/vectorize.py",
     },
+    "whether there is a loop": {"core/kinds.py"},
     "fusion": {
-        "lowering/fusion/fuse.py", "lowering/fusion/fusible.py", "lowering/fusion/inline.py",
+        "lowering/fusion/fuse.py", "lowering/fusion/inline.py",
         "lowering/loops/interchange.py", "lowering/loops/small_loops.py",
     },
     "facts that flow forwards": {
@@ -91,9 +92,8 @@ TRAVERSALS = {
         "control/rows/gating.py", "control/rows/raising.py", "lifting/staging/merging.py",
         "lowering/planning/pipeline.py", "lowering/planning/refusals.py",
     },
-    "where few numbers are live, what may run on random numbers, what would keep iterations": {
+    "where few numbers are live, what may run on random numbers": {
         "api/modes/chain_products.py", "api/derivatives/measured_chunks.py",
-        "api/derivatives/jacobians.py",
     },
     "repeats": {
         "lowering/rolling/listing.py", "lowering/rolling/literals.py",

@@ -35,8 +35,9 @@ from ftrace.control.functions import FlatFunction
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError, ShapeError
-from ftrace.core.jaxpr import Jaxpr, eval_jaxpr, subjaxprs
-from ftrace.core.kinds import layout
+from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.core.kinds import has_loops
+from ftrace.core.primitive import RAISES
 from ftrace.core.tree import PyTreeDef
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
@@ -376,7 +377,7 @@ def _pass_of_a_loop(
         return eval_jaxpr(jaxpr, [*captured, *xs])
 
     along: Push = jvp_flat
-    if not jaxpr.effects and not _has_loop(jaxpr):
+    if not jaxpr.effects - {RAISES} and not has_loops(jaxpr):
         ys, tape = linearize_flat(fun, leaves, outlives=False)
 
         def linear(_: Any, __: Any, tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -392,11 +393,6 @@ def _pass_of_a_loop(
         return tangents
 
     return one_pass
-
-
-def _has_loop(jaxpr: Jaxpr) -> bool:
-    inner = (j for e in jaxpr.eqns for _, j in subjaxprs(e.params))
-    return any(layout(e) is not None for e in jaxpr.eqns) or any(map(_has_loop, inner))
 
 
 def _no_tangent(y: Any, count: int) -> Any:

@@ -14,12 +14,12 @@ import numpy as np
 from ftrace.control.rows.directions import push_directions
 from ftrace.core.avals import typeof
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr, subjaxprs
+from ftrace.core.kinds import has_loops
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import instantiate, materialise
 from ftrace.interpreters.transpose import pull_jaxpr
-from ftrace.lowering.fusion.fusible import has_loops
 from ftrace.lowering.fusion.inline import inline
 from ftrace.primitives import arithmetic
 

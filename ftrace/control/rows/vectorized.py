@@ -23,6 +23,7 @@ from ftrace.core.config import config
 from ftrace.core.dtypes import bool_
 from ftrace.core.errors import RuleError, ShapeError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.kinds import has_loops
 from ftrace.core.lazy import lazy
 from ftrace.core.lower import Elementwise
 from ftrace.core.primitive import Linear, Primitive
@@ -41,7 +42,6 @@ from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import add, broadcast_in_dim
 from ftrace.primitives.shape import reshape
 
-_has_loops = lazy("ftrace.lowering.fusion.fusible", "has_loops")
 _is_scalar_program = lazy("ftrace.lowering.fusion.fusible", "is_scalar_program")
 _is_cheaper_again = lazy("ftrace.control.remat.mincut", "is_cheaper_again")
 
@@ -179,7 +179,7 @@ def _again(computed: Jaxpr, partial_count: int, keep: str) -> bool:
     """
     if keep != "auto":
         return keep == "recompute"
-    if _has_loops(computed):
+    if has_loops(computed):
         return False
     operands = sum(a.dtype.itemsize for a in computed.in_avals)
     stored = sum(a.dtype.itemsize for a in computed.out_avals[-partial_count:])

@@ -14,13 +14,12 @@ from math import prod
 from typing import Any, Final
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, subjaxprs
-from ftrace.core.kinds import element
+from ftrace.core.kinds import element, has_loops
 from ftrace.core.lower import Moving, Pointwise
 from ftrace.core.scalar import OPS
 from ftrace.lowering.fusion.backward_slice import axes_read, reads
 from ftrace.lowering.fusion.column_sums import with_columns
 from ftrace.lowering.fusion.fusible import (
-    has_loops,
     is_cumulative,
     is_fold,
     is_pulled,

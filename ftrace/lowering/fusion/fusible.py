@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import ShapedArray
-from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr, subjaxprs
-from ftrace.core.kinds import branches, element, layout, way
+from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr
+from ftrace.core.kinds import branches, element, has_loops, layout, way
 from ftrace.core.lower import Cumulative, Elementwise, Moving, Pointwise, Reduction
 from ftrace.core.scalar import OPS
 from ftrace.core.tapes import is_tape
@@ -103,15 +103,6 @@ def pointwise(builder: Builder, eqn: Eqn, values: Sequence[Any]) -> Any:
     conditions, rest = values[: op.chooses], values[op.chooses :]
     found = builder.op(op.name, *conditions, *(builder.convert(v, dtype) for v in rest))
     return found if op.result == "b1" else builder.convert(found, out.dtype)
-
-
-@cached_on_jaxpr
-def has_loops(jaxpr: Jaxpr) -> bool:
-    """Whether a loop is in a jaxpr, or in one that it holds."""
-    return any(
-        layout(e) is not None or any(has_loops(j) for _, j in subjaxprs(e.params))
-        for e in jaxpr.eqns
-    )
 
 
 def iterates(eqn: Eqn) -> bool:

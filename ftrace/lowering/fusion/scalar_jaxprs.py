@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.kinds import branches, element, layout
+from ftrace.core.kinds import branches, element, has_loops, layout
 from ftrace.core.lower import Layout, Moving, Pointwise, Reduction
 from ftrace.interpreters.dce import dce_equations
-from ftrace.lowering.fusion.fusible import Element, has_loops, pointwise
+from ftrace.lowering.fusion.fusible import Element, pointwise
 from ftrace.lowering.fusion.inline import inline
 from ftrace.lowering.kernel.builder import Builder
 from ftrace.lowering.kernel.complexes import ComplexParts
