@@ -26,14 +26,14 @@ from ftrace.primitives import elements
 DEEP: Final = 2000  # equations that one question follows: beyond them nothing is known
 
 
-class Range(NamedTuple):
+class ValueRange(NamedTuple):
     """All whole numbers from `low` to `high`."""
 
     low: int
     high: int
 
 
-def value_range(x: Any) -> Range | None:
+def value_range(x: Any) -> ValueRange | None:
     """The range of an integer or boolean, or of all elements of an array; None of what is neither.
 
     What is not known has the range of its dtype, or none.
@@ -53,7 +53,7 @@ def value_range(x: Any) -> Range | None:
     return _INTERPRETER.constant(x)
 
 
-def range_of_result(operation: str, *operands: Range | None) -> Range | None:
+def range_of_result(operation: str, *operands: ValueRange | None) -> ValueRange | None:
     """The range of an operation on whole numbers of these ranges; None where none is known."""
     if operation not in _RULES or None in operands:
         return None
@@ -74,13 +74,14 @@ class TraceRanges:
         self._read = self._hoisted = 0  # how many of each were looked at
         self._last: Eqn | None = None
         self._made: dict[Var, Eqn] = {}
-        self._found: dict[Var, Range | None] = {}
+        self._found: dict[Var, ValueRange | None] = {}
 
-    def of(self, atom: Atom) -> Range | None:
+    def of(self, atom: Atom) -> ValueRange | None:
         """The range of an atom."""
         if type(atom) is Literal:
             return _INTERPRETER.constant(atom.value)
         self._look()
+        assert type(atom) is Var
         todo, steps = [atom], 0
         while todo:
             var = todo[-1]
@@ -92,7 +93,8 @@ class TraceRanges:
             missing = [a for a in eqn.invars if type(a) is Var and a not in self._found]
             steps += 1
             if steps > DEEP:
-                return None
+                self._found.update(dict.fromkeys(todo))
+                break
             if missing:
                 todo += missing
                 continue
@@ -116,16 +118,18 @@ class TraceRanges:
         self._read, self._last = len(eqns), eqns[-1] if eqns else None
 
 
-class _Ranges(AbstractInterpreter["Range | None"]):
+class _Ranges(AbstractInterpreter["ValueRange | None"]):
     """Ranges of whole numbers; None says no more than the dtype."""
 
-    def constant(self, value: Any) -> Range | None:
+    def constant(self, value: Any) -> ValueRange | None:
         kind = np.bool_ if issubclass(type(value), bool) else type(value)
         if issubclass(kind, int | np.integer | np.bool_):
-            return Range(int(value), int(value))
+            return ValueRange(int(value), int(value))
         return None
 
-    def equation(self, eqn: Eqn, operands: list[Range | None], place: Any) -> list[Range | None]:
+    def equation(
+        self, eqn: Eqn, operands: list[ValueRange | None], place: Any
+    ) -> list[ValueRange | None]:
         if len(eqn.outvars) != 1:
             return [None] * len(eqn.outvars)
         pairs = zip(operands, eqn.invars, strict=True)
@@ -134,36 +138,38 @@ class _Ranges(AbstractInterpreter["Range | None"]):
         fits = found is not None and limits is not None and _is_within(found, limits)
         return [found if fits else limits]
 
-    def chosen(self, index: Range | None, results: tuple[Range | None, ...]) -> Range | None:
+    def chosen(
+        self, index: ValueRange | None, results: tuple[ValueRange | None, ...]
+    ) -> ValueRange | None:
         return _hull(results)
 
 
 _INTERPRETER: Final = _Ranges()
 
 
-def _of_dtype(dtype: np.dtype[Any]) -> Range | None:
+def _of_dtype(dtype: np.dtype[Any]) -> ValueRange | None:
     """All numbers of a dtype; None where these are not whole."""
     if dtype.kind == "b":
-        return Range(0, 1)
+        return ValueRange(0, 1)
     if dtype.kind not in "iu":
         return None
     limits = np.iinfo(dtype)
-    return Range(int(limits.min), int(limits.max))
+    return ValueRange(int(limits.min), int(limits.max))
 
 
-def _is_within(found: Range, limits: Range) -> bool:
+def _is_within(found: ValueRange, limits: ValueRange) -> bool:
     return limits.low <= found.low and found.high <= limits.high
 
 
-def _hull(ranges: Sequence[Range | None]) -> Range | None:
+def _hull(ranges: Sequence[ValueRange | None]) -> ValueRange | None:
     """The least range that holds some others."""
     known = [r for r in ranges if r is not None]
     if not known or len(known) < len(ranges):
         return None
-    return Range(min(r.low for r in known), max(r.high for r in known))
+    return ValueRange(min(r.low for r in known), max(r.high for r in known))
 
 
-def _result(eqn: Eqn, operands: list[Range | None]) -> Range | None:
+def _result(eqn: Eqn, operands: list[ValueRange | None]) -> ValueRange | None:
     """The range of the only result of an equation."""
     moving = way(eqn.primitive, Moving)
     if moving is not None:
@@ -188,59 +194,59 @@ def _result(eqn: Eqn, operands: list[Range | None]) -> Range | None:
     return range_of_result(rule, *known) if isinstance(rule, str) else None
 
 
-def _reduced(eqn: Eqn, fold: str, operands: list[Range | None]) -> Range | None:
+def _reduced(eqn: Eqn, fold: str, operands: list[ValueRange | None]) -> ValueRange | None:
     shape = eqn.invars[0].aval.shape
     if fold in ("argmax", "argmin"):
-        return Range(0, max(shape[eqn.params["axis"]] - 1, 0))
+        return ValueRange(0, max(shape[eqn.params["axis"]] - 1, 0))
     if fold in ("max", "min") and prod(shape):
         return operands[0]
     return None
 
 
-def _min(x: Range, y: Range) -> Range:
-    return Range(min(x.low, y.low), min(x.high, y.high))
+def _min(x: ValueRange, y: ValueRange) -> ValueRange:
+    return ValueRange(min(x.low, y.low), min(x.high, y.high))
 
 
-def _max(x: Range, y: Range) -> Range:
-    return Range(max(x.low, y.low), max(x.high, y.high))
+def _max(x: ValueRange, y: ValueRange) -> ValueRange:
+    return ValueRange(max(x.low, y.low), max(x.high, y.high))
 
 
-def _mul(x: Range, y: Range) -> Range:
+def _mul(x: ValueRange, y: ValueRange) -> ValueRange:
     corners = [a * b for a in x for b in y]
-    return Range(min(corners), max(corners))
+    return ValueRange(min(corners), max(corners))
 
 
-def _mod(x: Range, y: Range) -> Range | None:
-    return Range(0, y.high - 1) if y.low > 0 else None
+def _mod(x: ValueRange, y: ValueRange) -> ValueRange | None:
+    return ValueRange(0, y.high - 1) if y.low > 0 else None
 
 
-def _floor_divide(x: Range, y: Range) -> Range | None:
+def _floor_divide(x: ValueRange, y: ValueRange) -> ValueRange | None:
     if y.low <= 0:
         return None
     corners = [a // b for a in x for b in y]
-    return Range(min(corners), max(corners))
+    return ValueRange(min(corners), max(corners))
 
 
-def _answer(yes: bool, no: bool) -> Range:
+def _answer(yes: bool, no: bool) -> ValueRange:
     """The range of a comparison that surely holds, or surely does not."""
-    return Range(1, 1) if yes else Range(0, 0) if no else Range(0, 1)
+    return ValueRange(1, 1) if yes else ValueRange(0, 0) if no else ValueRange(0, 1)
 
 
-def _and(x: Range, y: Range) -> Range | None:
-    return Range(0, min(x.high, y.high)) if min(x.low, y.low) >= 0 else None
+def _and(x: ValueRange, y: ValueRange) -> ValueRange | None:
+    return ValueRange(0, min(x.high, y.high)) if min(x.low, y.low) >= 0 else None
 
 
-def _or(x: Range, y: Range) -> Range | None:
+def _or(x: ValueRange, y: ValueRange) -> ValueRange | None:
     bits = max(x.high, y.high).bit_length()
-    return Range(max(x.low, y.low), (1 << bits) - 1) if min(x.low, y.low) >= 0 else None
+    return ValueRange(max(x.low, y.low), (1 << bits) - 1) if min(x.low, y.low) >= 0 else None
 
 
-_RULES: Final[dict[str, Callable[..., Range | None]]] = {
-    "add": lambda x, y: Range(x.low + y.low, x.high + y.high),
-    "sub": lambda x, y: Range(x.low - y.high, x.high - y.low),
+_RULES: Final[dict[str, Callable[..., ValueRange | None]]] = {
+    "add": lambda x, y: ValueRange(x.low + y.low, x.high + y.high),
+    "sub": lambda x, y: ValueRange(x.low - y.high, x.high - y.low),
     "mul": _mul,
-    "neg": lambda x: Range(-x.high, -x.low),
-    "abs": lambda x: Range(max(x.low, -x.high, 0), max(-x.low, x.high)),
+    "neg": lambda x: ValueRange(-x.high, -x.low),
+    "abs": lambda x: ValueRange(max(x.low, -x.high, 0), max(-x.low, x.high)),
     "max": _max,
     "min": _min,
     "mod": _mod,

@@ -9,7 +9,7 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
-from ftrace.interpreters.value_ranges import Range, value_range
+from ftrace.interpreters.value_ranges import ValueRange, value_range
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=6)
@@ -82,7 +82,7 @@ UNKNOWN = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_ranges_follow_from_those_of_operands(name):
     f, (low, high) = KNOWN[name]
-    assert seen(f, X) == Range(low, high)
+    assert seen(f, X) == ValueRange(low, high)
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
@@ -117,8 +117,8 @@ def test_what_an_arm_reads_from_around_it_is_known():
 
         return lax.cond(x[0] > 0, arm, lambda: 0)
 
-    assert seen(f, X) == Range(0, 6)
-    assert found[-1] == Range(1, 6)
+    assert seen(f, X) == ValueRange(0, 6)
+    assert found[-1] == ValueRange(1, 6)
 
 
 OPERATIONS = (

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core.jaxpr import Eqn, Jaxpr, Literal
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, subjaxprs
 from ftrace.core.kinds import way
 from ftrace.core.lower import Moving, Refusal
 from ftrace.core.primitive import Primitive
@@ -37,6 +37,7 @@ class Numbered:
         first_read, first_made: where each equation's operands and results begin, and an end.
         last_use: for each number the last equation that reads it; -1 for none.
         parts: for each equation (starts, sizes) of the part it reads or writes, or None.
+        before: how many equations lie before each, with those in arms and bodies, and an end.
     """
 
     def __init__(self, eqns: Sequence[Eqn], outs: Sequence[Any], naming: "Naming") -> None:
@@ -66,6 +67,7 @@ class Numbered:
         self.first_read: Numbers = np.array(read, np.int64)
         self.first_made: Numbers = np.array(made, np.int64)
         self.last_use = self._last_uses()
+        self.before: Numbers = np.cumsum([0, *map(equations, eqns)])
 
     def _read(self, atom: Any) -> int:
         """The number of what no equation made."""
@@ -80,6 +82,11 @@ class Numbered:
     def atom(self, number: int) -> Any:
         """The variable or literal of a number."""
         return self._results[number] if number >= 0 else self._atoms[number]
+
+    def saved(self, run: Any) -> int:
+        """How many equations less there are if a run is rolled, with those in arms and bodies."""
+        whole = int(self.before[run.end] - self.before[run.start])
+        return whole - whole // max(run.iterations, 1)
 
     def iteration(self, run: Any) -> Sequence[Eqn]:
         """The equations of the first iteration of a run."""
@@ -111,6 +118,16 @@ class Numbered:
             column[has] = np.where(numbers % 2 == 1, np.where(made, numbers, -1), numbers)
             found.append(column)
         return found
+
+
+def equations(e: Eqn) -> int:
+    """How many equations one is, with those in its jaxprs."""
+    return 1 + (sum(_size(j) for _, j in subjaxprs(e.params)) if e.params else 0)
+
+
+@cached_on_jaxpr
+def _size(jaxpr: Jaxpr) -> int:
+    return sum(map(equations, jaxpr.eqns))
 
 
 def _part(row: Primitive) -> Any:

@@ -80,16 +80,17 @@ class Stretch:
 
 def stretches(listing: Numbered, least: int, saved: int) -> Iterator[Stretch]:
     """Where runs may hold, of at least so many iterations, and that save so many equations."""
-    names, makers = listing.names, listing.makers()
+    names, makers, before = listing.names, listing.makers(), listing.before
     n = len(names)
     for d in _periods(names, n // least):
-        shortest = max((least - 1) * d, saved)
+        shortest = (least - 1) * d
         firsts, ends = _where(names[:-d] == names[d:])  # what looks like what is further by d
-        long = ends - firsts >= shortest
+        long = (ends - firsts >= shortest) & (before[ends] - before[firsts] >= saved)
         for first, end in zip(firsts[long].tolist(), ends[long].tolist(), strict=True):
             starts, stops = _alike(makers, first, end, d)
             starts = np.maximum(starts - MEMORY * d, first)
-            for k in np.flatnonzero(stops - starts >= shortest).tolist():
+            enough = (stops - starts >= shortest) & (before[stops] - before[starts] >= saved)
+            for k in np.flatnonzero(enough).tolist():
                 yield Stretch(int(starts[k]), d, int(stops[k] - starts[k]) + d)
 
 

@@ -20,7 +20,7 @@ from ftrace.lowering.fusion.fuse import is_costly
 from ftrace.lowering.fusion.fusible import is_pulled
 from ftrace.lowering.rolling import rolling_notes
 from ftrace.lowering.rolling.bodies import Body
-from ftrace.lowering.rolling.listing import Naming, Numbered
+from ftrace.lowering.rolling.listing import Naming, Numbered, equations
 from ftrace.lowering.rolling.literals import handed_in
 from ftrace.lowering.rolling.loop_stacks import PEELED, Stacks, StackWindow, turned, unit_part
 from ftrace.lowering.rolling.repeats import Run, Stretch, stretches
@@ -44,7 +44,7 @@ def roll(jaxpr: Jaxpr, least: int) -> Jaxpr:
     eqns, outs = list(jaxpr.eqns), list(jaxpr.outvars)
     consts = list(zip(jaxpr.constvars, jaxpr.consts, strict=True))
     naming, changed = Naming(), False
-    while len(eqns) > SAVED:
+    while len(eqns) > least and sum(map(equations, eqns)) > SAVED:
         found = _round(eqns, outs, max(least, 2), naming)
         if found is None or len(found[0]) >= len(eqns):
             break
@@ -124,7 +124,7 @@ class _Choice:
             state: what it is if it holds, or where it is still to be cut; None to try it.
             at: its place among equals, if it has been pushed before.
         """
-        if run.iterations >= self._least and run.saved >= SAVED:
+        if run.iterations >= self._least and self.listing.saved(run) >= SAVED:
             self._pushed += 1
             heapq.heappush(self.heap, (run.rank, at or self._pushed, run, state))
 
@@ -147,7 +147,8 @@ class _Choice:
         """Whether a run that is worth it may lie between those that were taken."""
         taken = self._taken[stretch.first : stretch.first + stretch.length]
         longest = np.diff(np.flatnonzero(np.concatenate(([True], taken, [True])))).max() - 1
-        return Run(0, stretch.period, int(longest) // stretch.period).saved >= SAVED
+        room = Run(stretch.first, stretch.period, int(longest) // stretch.period)
+        return self.listing.saved(room) >= SAVED
 
     def _try(self, run: Run) -> None:
         result = unify(self.listing, run)
@@ -219,7 +220,7 @@ class _Emission:
                 self.loops += 1
 
     def _worth(self, run: Run) -> bool:
-        return run.iterations >= self.least and run.saved >= SAVED
+        return run.iterations >= self.least and self.listing.saved(run) >= SAVED
 
     def _windows(self, unified: Unified) -> tuple[dict[Any, StackWindow], int, int]:
         """Windows for lists and parts, and how many iterations at both ends they leave out."""
@@ -263,7 +264,7 @@ class _Emission:
         results = (end - int(listing.first_made[run.start])) // run.iterations
         alone = [n for n in alone if n < end - results]
         bytes_out = sum(_bytes(listing.atom(n)) for n in alone)
-        if run.saved - 2 * (len(alone) + sum(len(x.numbers) for x in lists)) < SAVED:
+        if listing.saved(run) - 2 * (len(alone) + sum(len(x.numbers) for x in lists)) < SAVED:
             return False
         written = run.iterations * sum(map(_work, iteration))
         if (lists or alone) and run.equations <= SHORT and all(map(is_pulled, iteration)):
