@@ -20,6 +20,7 @@ from ftrace.core.lower import Moving, Pointwise, Reduction
 from ftrace.core.scalar import OPS
 from ftrace.core.trace import Tracer
 from ftrace.interpreters.abstract import AbstractInterpreter
+from ftrace.interpreters.partial import PartialTracer
 from ftrace.interpreters.staging import JaxprTracer
 from ftrace.primitives import elements
 
@@ -38,10 +39,14 @@ def value_range(x: Any) -> ValueRange | None:
 
     What is not known has the range of its dtype, or none.
     """
-    while isinstance(x, Tracer):
-        x = core.now(x) if core.moved else x
-        if isinstance(x, JaxprTracer):
-            break
+    return _of_value(core.now(x) if core.moved else x)
+
+
+def _of_value(x: Any) -> Range | None:
+    """The range of a value as it is, whatever the running region wrote into it."""
+    while isinstance(x, Tracer) and not isinstance(x, JaxprTracer):
+        if isinstance(x, PartialTracer):
+            return None  # an unknown, even if its value is computed beside it: recordings agree
         x = getattr(x, x.slots[1], None)  # the value that is traced
     if isinstance(x, JaxprTracer):
         if type(x.atom) is Literal:
@@ -107,7 +112,7 @@ class TraceRanges:
         hoisted = self._trace.hoisted
         for tracer, var in islice(hoisted.values(), self._hoisted, None):
             if tracer.aval.dtype.kind in "iub":
-                self._found[var] = value_range(tracer)
+                self._found[var] = _of_value(tracer)
         self._hoisted = len(hoisted)
         eqns = self._trace.eqns
         if self._read and (len(eqns) < self._read or eqns[self._read - 1] is not self._last):
