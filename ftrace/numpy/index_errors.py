@@ -33,11 +33,13 @@ def for_reading(indices: Sequence[Any], axes: Ints, shape: Ints) -> tuple[tuple[
 
 def for_writing(indices: Sequence[Any], axes: Ints, shape: Ints) -> tuple[tuple[Any, ...], str]:
     """Indices to write with, and their mode: a member that has an error by now writes nothing."""
-    if _are_inside(indices, axes, shape):
-        return tuple(indices), "clip"
-    if not _may_fail(indices):
-        return tuple(indices), "raise"
-    found = _looked_at(indices, axes, shape)
+    inside = _are_inside(indices, axes, shape)
+    if (inside and unasked() is False) or not _may_fail(indices):
+        return tuple(indices), "clip" if inside else "raise"
+    if inside:
+        found = [(cast(i, INDEX), shape[a]) for i, a in zip(indices, axes, strict=True)]
+    else:
+        found = _looked_at(indices, axes, shape)
     stopped = unasked()
     return tuple(select(stopped, INDEX.type(n), i) for i, n in found), "drop"
 
