@@ -289,3 +289,119 @@ def test_a_narrow_integer_takes_what_fits_without_a_question():
     np.testing.assert_array_equal(ftrace.jit(f)(X, table), f(X, table))
     with pytest.raises(OverflowError):
         ftrace.jit(lambda x, t: t + (chosen(x) + 300))(X, table)
+
+
+# ---------------------------------------------------------------------------------- what changes
+
+
+def outcome(f, *args):
+    """What a function gives, or its error."""
+    try:
+        return f(*args)
+    except Exception as error:
+        return type(error), str(error)
+
+
+def agrees(f, *args):
+    """Whether a compiled function does the same."""
+    return str(outcome(ftrace.jit(f), *args)) == str(outcome(f, *args))
+
+
+@pytest.mark.parametrize("place", [2, 5, 20])
+def test_what_a_region_writes_later_is_not_what_was_read_before(place):
+    def f(x, places):
+        k = np.zeros(3, dtype=int)
+        k[1] = places[0]
+        y = x[2]
+        if x[0] > 0:
+            j = k[1]
+            if x[1] > 0:
+                k[:] = 5
+                y = x[j]
+        return y, k
+
+    x = np.array([0.3, 1.0, 2.0, 0.5, -0.2, 0.7])
+    assert agrees(f, x, np.array([place]))
+
+
+def test_an_array_that_is_read_and_written_in_one_region():
+    def f(x):
+        k = np.zeros(3, dtype=int)
+        k[1] = (x[0] > 0) * 1
+        y = x[2]
+        if x[0] > 0:
+            j = k[1]
+            k[1] = 17
+            y = x[j] + x[k[1] - 14]
+        return y, k
+
+    for x in (np.abs(X), -np.abs(X)):
+        assert agrees(f, x)
+
+
+def test_nothing_is_written_behind_an_error_that_is_caught():
+    def both(x):
+        a, k = x.copy(), np.argmax(x)
+        try:
+            a[k * 3], a[k] = 5.0, 7.0
+        except IndexError:
+            a[0] += 0.5
+        return a
+
+    def several(x):
+        a, k = x.copy(), np.argmax(x)
+        try:
+            a[np.array([k, k * 3])], a[np.array([0, k])] = 5.0, 7.0
+        except IndexError:
+            a[k] += 1.0
+        return a
+
+    for least in range(6):
+        x = np.arange(6.0) * (np.arange(6) == least)
+        assert agrees(both, x)
+        assert agrees(several, x)
+
+
+def test_booleans_of_python_index_lists():
+    def f(x):
+        i, j = bool(x[0] > 0), not x[1] > 0
+        return [10, 20, 30][i], (1.0, 2.0)[j], range(3, 9)[i], ([1, 2], [3, 4])[i][j]
+
+    for x in itertools.product((-1.0, 1.0), repeat=2):
+        assert ftrace.jit(f)(np.array(x)) == f(np.array(x))
+
+
+def test_narrow_integers_index_long_lists():
+    def f(x):
+        i = np.argmax(x).astype(np.int8) - np.int8(3)
+        return list(range(200))[i], range(300)[i], np.arange(200)[i]
+
+    for least in range(6):
+        x = 1.0 * (np.arange(6) == least)
+        assert ftrace.jit(f)(x) == f(x)
+
+
+def test_traces_that_are_compared_know_the_same_ranges():
+    """A function that changes something is traced again, to see whether it computes the same."""
+    log = {}
+
+    def f(x):
+        log[len(log)] = 1
+        best = 0
+        for j in range(6):
+            if x[j] < x[best]:
+                best = j
+        return x[best] + x[np.argmax(x)]
+
+    def scaled(x):
+        return ftrace.vmap(lambda k: f(x * k))(x)
+
+    def of_indices(x):
+        def read(i):
+            log[len(log)] = 2
+            return x[i]
+
+        return ftrace.vmap(read)(np.argsort(x))
+
+    np.testing.assert_allclose(ftrace.jit(scaled)(X), [f(X * k) for k in X], rtol=1e-15)
+    np.testing.assert_array_equal(ftrace.jit(of_indices)(X), np.sort(X))

@@ -324,7 +324,9 @@ def in_range(holder: Any, i: Any) -> Any:
 
 
 def _fail_outside(i: Any, n: int, throw: Callable[[Any], Any]) -> Any:
-    found = value_range(i)
+    found, dtype = value_range(i), typeof(i).dtype
+    if dtype.kind in "biu" and dtype.itemsize < dtypes.int64.itemsize:
+        i = cast(i, dtypes.int64)  # a boolean is a number here, and `n` may not fit a narrow one
     if found is None or found.low < -n or found.high >= n:
         fail_where(fnp.less(i, -n) | fnp.greater_equal(i, n), (i,), throw, IndexError)
         return fnp.clip(fnp.where(fnp.less(i, 0), i + n, i), 0, max(n - 1, 0))
