@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ftrace.core import trace as core
-from ftrace.core.jaxpr import Atom, Eqn, Literal, Var
+from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from ftrace.core.kinds import way
 from ftrace.core.lower import Moving, Pointwise, Reduction
 from ftrace.core.scalar import OPS
@@ -24,7 +24,7 @@ from ftrace.interpreters.partial import PartialTracer
 from ftrace.interpreters.staging import JaxprTracer
 from ftrace.primitives import elements
 
-DEEP: Final = 2000  # equations that one question follows: beyond them nothing is known
+DEEP: Final = 2000  # equations that one question follows, and as many within calls and branches
 
 
 class ValueRange(NamedTuple):
@@ -50,12 +50,12 @@ def _of_value(x: Any) -> Range | None:
         x = getattr(x, x.slots[1], None)  # the value that is traced
     if isinstance(x, JaxprTracer):
         if type(x.atom) is Literal:
-            return _INTERPRETER.constant(x.atom.value)
+            return _of_constant(x.atom.value)
         trace = x.owner
         if trace.ranges is None:
             trace.ranges = TraceRanges(trace)
         return trace.ranges.of(x.atom)  # type: ignore[no-any-return]
-    return _INTERPRETER.constant(x)
+    return _of_constant(x)
 
 
 def range_of_result(operation: str, *operands: ValueRange | None) -> ValueRange | None:
@@ -84,10 +84,9 @@ class TraceRanges:
     def of(self, atom: Atom) -> ValueRange | None:
         """The range of an atom."""
         if type(atom) is Literal:
-            return _INTERPRETER.constant(atom.value)
+            return _of_constant(atom.value)
         self._look()
-        assert type(atom) is Var
-        todo, steps = [atom], 0
+        todo, steps, interpreter = [atom], 0, _Ranges()
         while todo:
             var = todo[-1]
             eqn = self._made.get(var)
@@ -97,14 +96,13 @@ class TraceRanges:
                 continue
             missing = [a for a in eqn.invars if type(a) is Var and a not in self._found]
             steps += 1
-            if steps > DEEP:
-                self._found.update(dict.fromkeys(todo))
-                break
-            if missing:
+            if missing and steps <= DEEP:
                 todo += missing
                 continue
-            operands = [self._found[a] if type(a) is Var else self.of(a) for a in eqn.invars]
-            results = _INTERPRETER.through(eqn, operands, None)
+            operands = [
+                self._found.get(a) if type(a) is Var else _of_constant(a.value) for a in eqn.invars
+            ]
+            results = interpreter.through(eqn, operands, None)
             self._found.update(zip(eqn.outvars, results, strict=True))
         return self._found[atom]
 
@@ -126,11 +124,19 @@ class TraceRanges:
 class _Ranges(AbstractInterpreter["ValueRange | None"]):
     """Ranges of whole numbers; None says no more than the dtype."""
 
-    def constant(self, value: Any) -> ValueRange | None:
-        kind = np.bool_ if issubclass(type(value), bool) else type(value)
-        if issubclass(kind, int | np.integer | np.bool_):
-            return ValueRange(int(value), int(value))
-        return None
+    def __init__(self) -> None:
+        self._left = DEEP  # equations that are followed within calls and branches
+
+    def constant(self, value: Any) -> Range | None:
+        return _of_constant(value)
+
+    def jaxpr(
+        self, jaxpr: Jaxpr, inputs: Sequence[Range | None], place: Any = None
+    ) -> list[Range | None]:
+        self._left -= len(jaxpr.eqns)
+        if self._left < 0:
+            return [None] * len(jaxpr.outvars)
+        return super().jaxpr(jaxpr, inputs, place)
 
     def equation(
         self, eqn: Eqn, operands: list[ValueRange | None], place: Any
@@ -149,7 +155,10 @@ class _Ranges(AbstractInterpreter["ValueRange | None"]):
         return _hull(results)
 
 
-_INTERPRETER: Final = _Ranges()
+def _of_constant(value: Any) -> Range | None:
+    if issubclass(type(value), bool | int | np.integer | np.bool_):
+        return Range(int(value), int(value))
+    return None
 
 
 def _of_dtype(dtype: np.dtype[Any]) -> ValueRange | None:

@@ -9,7 +9,8 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
-from ftrace.interpreters.value_ranges import ValueRange, value_range
+from ftrace.interpreters import value_ranges
+from ftrace.interpreters.value_ranges import Range, value_range
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=6)
@@ -93,16 +94,15 @@ def test_nothing_is_said_of_what_may_be_anything(name):
 
 
 def test_transformations_are_looked_through():
-    found = []
-
     def f(x):
-        i = fnp.argmax(x)
-        found.append(value_range(i))
-        return x[i]
+        return x[fnp.argmax(x)]
 
-    ftrace.jit(ftrace.vmap(ftrace.grad(f))).trace(X.reshape(2, 3))
-    ftrace.jit(lambda x: lax.cond(x[0] > 0, f, lambda x: x[0], x)).trace(X)
-    assert set(found) == {(0, 2), (0, 5)}
+    for traced in (
+        ftrace.jit(ftrace.vmap(ftrace.grad(f))).trace(X.reshape(2, 3)),
+        ftrace.jit(lambda x: lax.cond(x[0] > 0, f, lambda x: x[0], x)).trace(X),
+    ):
+        assert "mode='clip'" in str(traced)
+        assert "mode='raise'" not in str(traced)
 
 
 def test_what_an_arm_reads_from_around_it_is_known():
@@ -405,3 +405,43 @@ def test_traces_that_are_compared_know_the_same_ranges():
 
     np.testing.assert_allclose(ftrace.jit(scaled)(X), [f(X * k) for k in X], rtol=1e-15)
     np.testing.assert_array_equal(ftrace.jit(of_indices)(X), np.sort(X))
+
+
+# ---------------------------------------------------------------------------------- large programs
+
+
+def test_what_lies_too_deep_is_taken_for_anything(monkeypatch):
+    monkeypatch.setattr(value_ranges, "DEEP", 10)
+
+    def f(x):
+        k = fnp.argmax(x)
+        for i in range(40):
+            k = (k * 5 + i) % 6
+        return k
+
+    def counted(x):
+        k = fnp.argmax(x)
+        for _ in range(40):
+            k = k + 1
+        return k
+
+    assert seen(f, X) == Range(0, 5)
+    assert seen(counted, X) == Range(-(2**63), 2**63 - 1)
+
+
+def test_calls_in_calls_are_not_followed_without_end(monkeypatch):
+    followed = []
+    interpreter = value_ranges._Ranges
+    equation = interpreter.equation
+    monkeypatch.setattr(
+        interpreter, "equation", lambda *args: followed.append(1) or equation(*args)
+    )
+    step = ftrace.jit(lambda k: fnp.minimum(k + 1, 5))
+    twice = step
+    for _ in range(14):
+        twice = ftrace.jit(lambda k, once=twice: once(once(k)))
+    assert seen(lambda x: step(step(fnp.argmax(x))), X) == Range(2, 5)
+    followed.clear()
+    assert seen(lambda x: twice(fnp.argmax(x)), X) in (None, (-(2**63), 2**63 - 1))
+    assert len(followed) < 10_000
+    assert ftrace.jit(lambda x: x[twice(fnp.argmax(x))])(X) == X[5]
