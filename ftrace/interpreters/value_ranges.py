@@ -42,7 +42,7 @@ def value_range(x: Any) -> ValueRange | None:
     return _of_value(core.now(x) if core.moved else x)
 
 
-def _of_value(x: Any) -> Range | None:
+def _of_value(x: Any) -> ValueRange | None:
     """The range of a value as it is, whatever the running region wrote into it."""
     while isinstance(x, Tracer) and not isinstance(x, JaxprTracer):
         if isinstance(x, PartialTracer):
@@ -127,12 +127,12 @@ class _Ranges(AbstractInterpreter["ValueRange | None"]):
     def __init__(self) -> None:
         self._left = DEEP  # equations that are followed within calls and branches
 
-    def constant(self, value: Any) -> Range | None:
+    def constant(self, value: Any) -> ValueRange | None:
         return _of_constant(value)
 
     def jaxpr(
-        self, jaxpr: Jaxpr, inputs: Sequence[Range | None], place: Any = None
-    ) -> list[Range | None]:
+        self, jaxpr: Jaxpr, inputs: Sequence[ValueRange | None], place: Any = None
+    ) -> list[ValueRange | None]:
         self._left -= len(jaxpr.eqns)
         if self._left < 0:
             return [None] * len(jaxpr.outvars)
@@ -155,9 +155,9 @@ class _Ranges(AbstractInterpreter["ValueRange | None"]):
         return _hull(results)
 
 
-def _of_constant(value: Any) -> Range | None:
+def _of_constant(value: Any) -> ValueRange | None:
     if issubclass(type(value), bool | int | np.integer | np.bool_):
-        return Range(int(value), int(value))
+        return ValueRange(int(value), int(value))
     return None
 
 

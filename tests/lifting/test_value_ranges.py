@@ -10,7 +10,7 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.interpreters import value_ranges
-from ftrace.interpreters.value_ranges import Range, value_range
+from ftrace.interpreters.value_ranges import ValueRange, value_range
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=6)
@@ -425,8 +425,8 @@ def test_what_lies_too_deep_is_taken_for_anything(monkeypatch):
             k = k + 1
         return k
 
-    assert seen(f, X) == Range(0, 5)
-    assert seen(counted, X) == Range(-(2**63), 2**63 - 1)
+    assert seen(f, X) == ValueRange(0, 5)
+    assert seen(counted, X) == ValueRange(-(2**63), 2**63 - 1)
 
 
 def test_calls_in_calls_are_not_followed_without_end(monkeypatch):
@@ -440,7 +440,7 @@ def test_calls_in_calls_are_not_followed_without_end(monkeypatch):
     twice = step
     for _ in range(14):
         twice = ftrace.jit(lambda k, once=twice: once(once(k)))
-    assert seen(lambda x: step(step(fnp.argmax(x))), X) == Range(2, 5)
+    assert seen(lambda x: step(step(fnp.argmax(x))), X) == ValueRange(2, 5)
     followed.clear()
     assert seen(lambda x: twice(fnp.argmax(x)), X) in (None, (-(2**63), 2**63 - 1))
     assert len(followed) < 10_000
