@@ -85,6 +85,30 @@ def changed_part(a, b, rows):
     return np.concatenate([changed, b @ a]), np.concatenate([c, b @ b]) * 2.0
 
 
+def read_as_a_whole_and_in_part(a, b):
+    """One kernel reads the whole where it writes, and parts of it elsewhere."""
+    c, d = a @ b, b @ a
+    whole = np.concatenate([c, d])
+    return (np.exp(whole) + np.concatenate([d[::-1], c.T])) @ a
+
+
+def read_as_a_whole_and_in_part_at_the_same_place(a, b):
+    c, d = a @ b, b @ a
+    whole = np.stack([c, d])
+    return (np.exp(whole) + c) @ a, (np.stack([d, a @ a]) * d[::-1]) @ b
+
+
+def carried_in_two_shapes(a, b):
+    """A loop's value is read where the next one lies, and elsewhere in another shape."""
+
+    def step(y, _):
+        long = np.reshape(y, (12, 48))
+        z = np.sin(y) + long[::-1][0, :24] * 1.5
+        return z, long @ long.T
+
+    return lax.scan(step, a @ b, None, length=4)
+
+
 def reshaped(a, b):
     return (a @ b).reshape(8, 72), (b @ a)[None], (a @ a).reshape(-1)
 
@@ -150,6 +174,9 @@ STRUCTURES = {
         read_later,
         changed_later,
         changed_part,
+        read_as_a_whole_and_in_part,
+        read_as_a_whole_and_in_part_at_the_same_place,
+        carried_in_two_shapes,
         reshaped,
         reshaped_parts,
         of_a_library,

@@ -65,7 +65,7 @@ def in_place(
     target = item.where[var][1]
     for v in target.reads:
         alike = v.aval.shape == var.aval.shape and v.aval.dtype == var.aval.dtype
-        if alike and slots.get(v) in dying and _at_once(item, target, v):
+        if alike and slots.get(v) in dying and _at_once(item, target, v, aliases):
             return slots[v]
     return None
 
@@ -84,7 +84,7 @@ def overwrites(
     for number, item in enumerate(items):
         if isinstance(item, Group) and var in item.where:
             target = item.where[var][1]
-            at_once = all(v in target.reads and _at_once(item, target, v) for v in holders)
+            at_once = all(v in target.reads and _at_once(item, target, v, aliases) for v in holders)
             return all(last.get(v, -1) < number + at_once for v in holders)
         if isinstance(item, Eqn) and var in item.outvars and way(item.primitive, Scattering):
             base = next((a for a, _ in _carried(item, aliases)), None)
@@ -95,12 +95,16 @@ def overwrites(
     return False
 
 
-def _at_once(group: Group, target: Target, var: Any) -> bool:
+def _at_once(group: Group, target: Target, var: Any, aliases: dict[Any, Any]) -> bool:
     """Whether elements of what a target reads are read where it is, and nowhere else.
 
-    Then each is loaded before the target's own is stored.
+    Then each is loaded before the target's own is stored. Who reads the same memory as another
+    variable, in another shape or a part of it, reads it elsewhere.
     """
-    nest = group.nest(target)
+    nest, memory = group.nest(target), _chain(var, aliases)[-1]
+    read = (v for v in _read(group) if v is not var)
+    if any(_chain(v, aliases)[-1] is memory for v in read):
+        return False
     return all(_same_place(group, t, var, nest) for t in group.targets)
 
 
