@@ -498,3 +498,42 @@ def test_a_period_that_repeats_within_itself_is_found():
     assert loop.params["loop"].length == 6
     np.testing.assert_array_equal(ftrace.jit(f)(x), f(x))
     assert 5 * len(found.eqns) < len(plain.eqns)
+
+
+# ---------------------------------------------------------------------------------- index errors
+
+
+def raised(f, *args):
+    """What an index error says, line and all; None without one."""
+    try:
+        ftrace.jit(lambda *xs: f(*xs))(*args)
+    except IndexError as error:
+        return str(error)
+    return None
+
+
+def one_element_again_and_again(x, k):
+    return [x[k[3]] * 2.0 for _ in range(60)]
+
+
+def alike_in_two_lines(x, k):
+    s = x[0]
+    for i in range(30):
+        s = s * 0.5 + x[k[2 * i]]
+        s = s * 0.5 + x[k[2 * i + 1]]
+    return s
+
+
+@pytest.mark.parametrize(
+    ("f", "number"),
+    [(one_element_again_and_again, 3), (alike_in_two_lines, 32), (alike_in_two_lines, 33)],
+)
+def test_loops_raise_what_their_iterations_did_compiled(f, number, eager):
+    x, k = np.arange(40) / 7.0, np.arange(60) % 40
+    assert loops(rolled_jaxpr(f, x, k)[1])
+    assert raised(f, x, k) is None
+    k[number] = 77
+    with ftrace.config.update(roll=0):
+        wanted = raised(f, x, k)
+    assert wanted is not None
+    assert raised(f, x, k) == wanted

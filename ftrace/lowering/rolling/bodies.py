@@ -273,9 +273,9 @@ class Body:
         for c in self.chains:
             outs += [self.results[c.result], *c.registers[:-1]]
         outs += [x for _, x in self.left]
-        if not outs:
-            return
         eqns = dce_equations(self.eqns, outs)
+        if not outs and not eqns:  # all is fixed, and nothing raises
+            return
         used = {*outs, *(a for e in eqns for a in e.invars)}
         consts = [(a, v) for a, v in self.consts.items() if v in used]
         arrays = [x for x in self.arrays.values() if x[2] in used]

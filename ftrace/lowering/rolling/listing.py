@@ -162,10 +162,12 @@ class Naming:
         literals = tuple([type(a) is Literal for a in e.invars])
         types = tuple([a.aval for a in e.invars])
         made = tuple([v.aval for v in e.outvars])
-        key = row, meaning, literals, types, made
+        refuses = row.effects is not None and way(row, Refusal) is not None
+        place = e.source if refuses else None  # the user's line, which the error names
+        key = row, meaning, literals, types, made, place
         name = self._names.get(key)
         if name is None:
-            alone = row.effects is not None and bool(e.effects) and way(row, Refusal) is None
+            alone = row.effects is not None and bool(e.effects) and not refuses
             alone = alone or any(map(is_tape, (*types, *made)))
             name = self._names[key] = OWN if alone else self._next()
         return self._next() if name == OWN else name, part
