@@ -102,10 +102,9 @@ def _at_once(group: Group, target: Target, var: Any, aliases: dict[Any, Any]) ->
     variable, in another shape or a part of it, reads it elsewhere.
     """
     nest, memory = group.nest(target), _chain(var, aliases)[-1]
-    read = (v for v in _read(group) if v is not var)
-    if any(_chain(v, aliases)[-1] is memory for v in read):
+    if not all(_same_place(group, t, var, nest) for t in group.targets):
         return False
-    return all(_same_place(group, t, var, nest) for t in group.targets)
+    return all(v is var or _chain(v, aliases)[-1] is not memory for v in _read(group))
 
 
 def _same_place(group: Group, target: Target, var: Any, nest: tuple[int, ...]) -> bool:
