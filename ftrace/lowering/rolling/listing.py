@@ -18,6 +18,7 @@ from ftrace.core.kinds import way
 from ftrace.core.lower import Moving, Refusal
 from ftrace.core.primitive import Primitive
 from ftrace.core.sameness import Static
+from ftrace.core.source import Location, line_of
 from ftrace.core.tapes import is_tape
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -144,6 +145,7 @@ class Naming:
         self._known: dict[int, int] = {}
         self._part_of = cache(_part)
         self._found: dict[Eqn, tuple[int, Any]] = {}
+        self._lines: dict[tuple[int, int], tuple[str, int]] = {}
         self._count = 0
 
     def of(self, eqns: Sequence[Eqn]) -> list[tuple[int, Any]]:
@@ -163,7 +165,7 @@ class Naming:
         types = tuple([a.aval for a in e.invars])
         made = tuple([v.aval for v in e.outvars])
         refuses = row.effects is not None and way(row, Refusal) is not None
-        place = e.source if refuses else None  # the user's line, which the error names
+        place = self._line(e.source) if refuses and e.source else None  # which the error names
         key = row, meaning, literals, types, made, place
         name = self._names.get(key)
         if name is None:
@@ -171,6 +173,14 @@ class Naming:
             alone = alone or any(map(is_tape, (*types, *made)))
             name = self._names[key] = OWN if alone else self._next()
         return self._next() if name == OWN else name, part
+
+    def _line(self, place: Location) -> tuple[str, int]:
+        """The user's line; the instruction is another one once the interpreter has adapted it."""
+        code, instruction = place
+        key = id(code), instruction
+        if key not in self._lines:
+            self._lines[key] = code.co_filename, line_of(place)
+        return self._lines[key]
 
     def _next(self) -> int:
         self._count += 1
