@@ -25,7 +25,7 @@ INNER = {"update_slice", "name", "window_argmax", "window_argmin"}
 INNER |= {"reduce_window_sum", "reduce_window_max", "reduce_window_min"}
 INNER |= {"split_ties", "join_ties", "outside_over", "free_basis", "regular_for"}  # of derivatives
 INNER |= {"alike_ties", "cofactor_slope", "moved_beside", "steep_mul", "solve_again"}
-INNER |= {"cofactor", "logm_slope", "triangular_inv", "triangular_product"}
+INNER |= {"cofactor", "logm_slope", "triangular_inv", "triangular_product", "select_branch"}
 MATRICES = {  # rows of matrices under other names
     "banded_solve": "solve_banded", "definite_banded_solve": "solveh_banded", "factored": "schur",
     "least_squares": "lstsq", "sylvester": "solve_sylvester",

@@ -165,5 +165,6 @@ WITHIN: Final = {
     "sum_of_products": "lowering makes it of small `dot_general`",
     "rolled": "lowering makes it of equations that repeat themselves",
     "weakened": "lowering makes it of numbers in such equations",
+    "joined": "lowering makes it of concatenations whose operands are made in their places",
 }
 """Rows that are in no user's program when it is planned, and why."""

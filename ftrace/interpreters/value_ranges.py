@@ -86,6 +86,7 @@ class TraceRanges:
         if type(atom) is Literal:
             return _of_constant(atom.value)
         self._look()
+        assert type(atom) is Var
         todo, steps, interpreter = [atom], 0, _Ranges()
         while todo:
             var = todo[-1]

@@ -221,13 +221,13 @@ def _as_dtype(x: Any) -> np.dtype[Any]:
     return x.dtype
 
 
-def _fixed(name: str, instead: str) -> Any:
+def _fixed(name: str, instead: str, get: Callable[[Any], Any] | None = None) -> Any:
     """A property of ndarray that a traced array has, and that cannot be set."""
 
     def refuse(x: Any, value: Any) -> Any:
         raise TracerAttributeError(f"The {name} of {x!r} was to be set, in place.", instead)
 
-    return property(getattr(Tracer, name).fget, refuse)
+    return property(getattr(Tracer, name).fget if get is None else get, refuse)
 
 
 def _device(x: Any) -> Any:
@@ -257,6 +257,7 @@ def _to_device(x: Any, device: Any, /, *, stream: Any = None) -> Any:
     )
 
 
+_BY_DTYPE: Final = "Use x.astype(dtype)."
 _DLPACK: Final = ("__dlpack__", "__dlpack_device__")
 _INSTEAD: Final = {
     "resize": "Use numpy.resize(x, shape), which makes a new array.",
@@ -283,10 +284,10 @@ METHODS: Final[dict[str, Any]] = {
     "view": _view,
     "device": property(_device),
     "to_device": _to_device,
-    "T": property(shaping.transpose),
-    "mT": property(shaping.matrix_transpose),
+    "T": _fixed("T", "Write x.T[...] = value.", shaping.transpose),
+    "mT": _fixed("mT", "Write x.mT[...] = value.", shaping.matrix_transpose),
+    "itemsize": _fixed("itemsize", _BY_DTYPE, lambda x: x.aval.dtype.itemsize),
+    "nbytes": _fixed("nbytes", _BY_DTYPE, lambda x: x.aval.size * x.aval.dtype.itemsize),
     "real": property(elementary.real, lambda x, v: x.real.__setitem__(..., v)),
     "imag": property(elementary.imag, lambda x, v: x.imag.__setitem__(..., v)),
-    "itemsize": property(lambda x: x.aval.dtype.itemsize),
-    "nbytes": property(lambda x: x.aval.size * x.aval.dtype.itemsize),
 }

@@ -59,13 +59,15 @@ class Thrower:
         """Whether both say the same, by the same code about the same facts, of one line."""
         if self is other:
             return True
-        if type(other) is not Thrower or self.place != other.place or self.kinds != other.kinds:
+        if type(other) is not Thrower or _line(self.place) != _line(other.place):
+            return False
+        if self.kinds != other.kinds:
             return False
         alike = self.tells_origin is other.tells_origin
         return alike and is_same(held(self.throw), held(other.throw))
 
     def __hash__(self) -> int:
-        return hash((self.place, self.kinds))
+        return hash((_line(self.place), self.kinds))
 
     def __call__(self, values: Sequence[Any], index: tuple[int, ...]) -> None:
         """Raise the error of one member, with its index and the user's line."""
@@ -79,6 +81,11 @@ class Thrower:
             if not any(where in note for note in getattr(error, "__notes__", ())):
                 error.add_note(f"Raised {where}")
             raise
+
+
+def _line(place: Location | None) -> Any:
+    """The user's line; instructions move while the interpreter adapts them."""
+    return None if place is None else (place[0].co_filename, source.line_of(place))
 
 
 @record(eq=False)
