@@ -55,19 +55,19 @@ class Thrower:
     place: Location | None
     tells_origin: bool | None = None
 
+    def _facts(self) -> Any:
+        """Its line, since instructions move while the interpreter adapts them, and the rest."""
+        line = self.place and (self.place[0].co_filename, source.line_of(self.place))
+        return line, self.kinds, self.tells_origin
+
     def __eq__(self, other: object) -> bool:
         """Whether both say the same, by the same code about the same facts, of one line."""
-        if self is other:
-            return True
-        if type(other) is not Thrower or _line(self.place) != _line(other.place):
+        if type(other) is not Thrower or self._facts() != other._facts():
             return False
-        if self.kinds != other.kinds:
-            return False
-        alike = self.tells_origin is other.tells_origin
-        return alike and is_same(held(self.throw), held(other.throw))
+        return self is other or is_same(held(self.throw), held(other.throw))
 
     def __hash__(self) -> int:
-        return hash((_line(self.place), self.kinds))
+        return hash(self._facts())
 
     def __call__(self, values: Sequence[Any], index: tuple[int, ...]) -> None:
         """Raise the error of one member, with its index and the user's line."""
@@ -81,11 +81,6 @@ class Thrower:
             if not any(where in note for note in getattr(error, "__notes__", ())):
                 error.add_note(f"Raised {where}")
             raise
-
-
-def _line(place: Location | None) -> Any:
-    """The user's line; instructions move while the interpreter adapts them."""
-    return None if place is None else (place[0].co_filename, source.line_of(place))
 
 
 @record(eq=False)
