@@ -75,6 +75,11 @@ UNKNOWN = {
     "too large for its type": lambda x: (fnp.argmax(x) + 125).astype(np.int8),
     "overflowing": lambda x: (fnp.argmax(x) + 2**62) * 4,
     "a remainder by what may be 0": lambda x: 7 % fnp.argmax(x),
+    "a quotient by what may be 0": lambda x: 7 // fnp.argmax(x),
+    "a quotient by what may be negative": lambda x: fnp.argmax(x) // (fnp.argmin(x) - 9),
+    "filled where there is none": lambda x: (
+        ((x > 0) * 2 + 5).at[fnp.argmax(x) + 9].get(mode="fill")
+    ),
     "a sum": lambda x: fnp.sum((x > 0) * 1),
     "an element of an array": lambda x: fnp.asarray(np.array([3, 9]))[(x[0] > 0) * 1],
 }
@@ -243,7 +248,7 @@ def test_an_index_out_of_range_in_a_rolled_loop_is_refused_in_its_turn():
     places = RNG.integers(-6, 6, size=40)
     low = ftrace.jit(f).lower(X, places)
     assert any("became a loop" in note for note in low.rolled)
-    np.testing.assert_allclose(ftrace.jit(f)(X, places), f(X, places), rtol=1e-15)
+    np.testing.assert_allclose(ftrace.jit(f)(X, places), f(X, places), rtol=1e-12)
     for bad, later in itertools.pairwise((31, 12, 3)):
         places[bad] = 6 + bad
         with pytest.raises(IndexError, match=rf"{6 + bad}"):
@@ -445,3 +450,43 @@ def test_calls_in_calls_are_not_followed_without_end(monkeypatch):
     assert seen(lambda x: twice(fnp.argmax(x)), X) in (None, (-(2**63), 2**63 - 1))
     assert len(followed) < 10_000
     assert ftrace.jit(lambda x: x[twice(fnp.argmax(x))])(X) == X[5]
+
+
+def at_places(offset):
+    """Places that are known to lie so far from an index of six."""
+    return lambda x: fnp.stack([fnp.argmax(x), fnp.argmin(x)]) + offset
+
+
+@pytest.mark.parametrize("offset", [-8, -6, -3, 0, 1, 6])
+def test_arrays_of_indices_are_as_numpys(offset):
+    """Those that may be negative count from the end, and those that may be too large are asked."""
+    places = at_places(offset)
+    for x in RNG.normal(size=(8, 6)):
+        for read in (lambda x: x[places(x)], lambda x: fnp.take(x, places(x))):
+            try:
+                wanted = x[np.asarray(places(x))]
+            except IndexError:
+                with pytest.raises(IndexError):
+                    ftrace.jit(read)(x)
+            else:
+                np.testing.assert_array_equal(ftrace.jit(read)(x), wanted)
+
+
+@pytest.mark.parametrize("offset", [-8, -3, 0, 1, 6])
+def test_writes_at_arrays_of_indices_are_as_numpys(offset):
+    places = at_places(offset)
+
+    def written(x):
+        y = x * 1.0
+        y[places(x)] = 7.0
+        return y
+
+    for x in RNG.normal(size=(4, 6)):
+        expected = x.copy()
+        try:
+            expected[np.asarray(places(x))] = 7.0
+        except IndexError:
+            with pytest.raises(IndexError):
+                ftrace.jit(written)(x)
+        else:
+            np.testing.assert_array_equal(ftrace.jit(written)(x), expected)

@@ -5,6 +5,7 @@ import pytest
 
 import ftrace
 from ftrace import lax
+from ftrace.control.rows.raising import Thrower
 from ftrace.core.check import check_jaxpr
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.lowering.rolling import literals, roll
@@ -234,3 +235,38 @@ def test_questions_about_errors_cost_the_same_however_many_there_were():
         return sum(len(e.invars) for e in jaxpr.eqns)
 
     assert size(32) - size(24) == size(16) - size(8)
+
+
+def test_a_loop_asks_for_all_errors_before_it():
+    """A batch element that had any does not start it."""
+
+    def f(x, i, j):
+        total = x[i]
+        total = total + x[j]
+        while total < 3.0:
+            total = total + 1.0
+        return total
+
+    jaxpr = ftrace.jit(f).trace(V, 3, 5)
+    (loop,) = (e for e in jaxpr.eqns if e.primitive.name == "while")
+    makers = {v: e for e in jaxpr.eqns for v in e.outvars}
+    asked = [e for a in loop.invars if (e := makers.get(a)) and e.primitive.name == "or"]
+    booleans = {e.invars[0] for e in jaxpr.eqns if e.primitive.name == "raise_where"}
+    assert len(booleans) == 2
+    assert any(booleans <= set(e.invars) for e in asked)
+
+
+def test_errors_are_equal_that_say_the_same_of_one_line():
+    here = last_above.__code__, 0
+
+    def thrower(size, kinds=(IndexError,), tells=None, place=here):
+        def throw(value):
+            raise IndexError(f"{value} of {size}")
+
+        return Thrower(throw, kinds, place, tells)
+
+    one = thrower(3)
+    assert one == thrower(3)
+    assert hash(one) == hash(thrower(3))
+    others = (thrower(4), thrower(3, (KeyError,)), thrower(3, tells=True), thrower(3, place=None))
+    assert all(one != other for other in others)
