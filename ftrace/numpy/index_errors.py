@@ -45,8 +45,12 @@ def for_writing(indices: Sequence[Any], axes: Ints, shape: Ints) -> tuple[tuple[
 
 
 def _are_inside(indices: Sequence[Any], axes: Ints, shape: Ints) -> bool:
-    """Whether traced indices are in range, counted from the start, whatever the arguments are."""
-    if not any(isinstance(i, Tracer) for i in indices):
+    """Whether traced numbers are in range, counted from the start, whatever the arguments are.
+
+    Arrays of indices are looked at in any case: what is computed for that is not computed again
+    where elements are read.
+    """
+    if any(typeof(i).shape for i in indices) or not any(isinstance(i, Tracer) for i in indices):
         return False
     ranges = map(value_range, indices)
     sizes = (shape[a] for a in axes)
